@@ -172,12 +172,36 @@ def test_create_again_updates_the_endpoint(
         scaling.add_response("register_scalable_target", {}, registered)
     if "--invocations-per-minute" in more:
         scaling.add_response("put_scaling_policy", {"PolicyARN": "arn:aws:autoscaling:eu-west-1:1:p"})
+    stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
     # what autoscaling has chosen stays, and what the command names is obeyed otherwise
     fields = {"EndpointName": "intents", "EndpointConfigName": ANY, "RetainAllVariantProperties": scaled}
     stub.add_response("update_endpoint", answer, fields)
     for _ in ("the waiter", "the check"):
         stub.add_response("describe_endpoint", in_service(), {"EndpointName": "intents"})
     deploy.create(clients, arguments(deploy, *more), "intents", model)
+    clients.done()
+
+
+@pytest.mark.usefixtures("numbered")
+@pytest.mark.parametrize("statuses", [("Failed",), ("Creating", "Creating", "Failed", "Failed")])
+def test_an_endpoint_that_failed_is_made_anew(
+    written: Path, deploy: ModuleType, session: Any, statuses: tuple[str, ...]
+) -> None:
+    session.client("s3").create_bucket(Bucket="models", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
+    model = json.loads((written / "endpoints.json").read_text())["intents"]
+    clients = Clients(session, "sagemaker", "application-autoscaling")
+    stub, named = clients.stubs["sagemaker"], {"EndpointName": "intents"}
+    for call in ("create_model", "create_endpoint_config", "create_endpoint"):
+        stub.add_client_error(call, "ValidationException", "Cannot create already existing thing")
+    for status in statuses:
+        stub.add_response("describe_endpoint", {**in_service(), "EndpointStatus": status}, named)
+    stub.add_response("delete_endpoint", {}, named)
+    stub.add_client_error("describe_endpoint", "ValidationException", "Could not find endpoint")
+    answer = {"EndpointArn": "arn:aws:sagemaker:eu-west-1:1:endpoint/intents"}
+    stub.add_response("create_endpoint", answer, {**named, "EndpointConfigName": ANY})
+    for _ in ("the waiter", "the check"):
+        stub.add_response("describe_endpoint", in_service(), named)
+    deploy.create(clients, arguments(deploy), "intents", model)
     clients.done()
 
 

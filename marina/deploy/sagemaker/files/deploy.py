@@ -30,6 +30,7 @@ AWS = "763104351884"  # the account with AWS's images; a few regions have others
 REGISTRY = AWS + ".dkr.ecr.{region}.amazonaws.com/{image}"
 ECR_IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)(?::([^:@]+))?")
 VARIANT, DIMENSION, POLICY = "AllTraffic", "sagemaker:variant:DesiredInstanceCount", "marina-invocations"
+MOVING = ("Creating", "Updating", "SystemUpdating", "RollingBack")  # an endpoint, which cannot be updated meanwhile
 STARTUP_S = 600
 CANARY_S = 300  # for which the first new instance answers beside the old ones
 CONCURRENCY = 20  # requests at once of an endpoint without instances
@@ -73,13 +74,19 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
         **tags,
     )
     is_scaled = False
-    if not once(sagemaker.create_endpoint, EndpointName=name, EndpointConfigName=configuration, **tags):
-        # the number of instances that autoscaling has chosen stays
-        scaled = autoscaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[resource_of(name)])
-        is_scaled = bool(scaled["ScalableTargets"])
-        sagemaker.update_endpoint(
-            EndpointName=name, EndpointConfigName=configuration, RetainAllVariantProperties=is_scaled, **rollout
-        )
+    endpoint = {"EndpointName": name, "EndpointConfigName": configuration}
+    if not once(sagemaker.create_endpoint, **endpoint, **tags):
+        if settled_status(sagemaker, name) == "Failed":  # SageMaker lets one only delete it
+            print(f"{name}: has failed before, and is made anew")
+            sagemaker.delete_endpoint(EndpointName=name)
+            sagemaker.get_waiter("endpoint_deleted").wait(EndpointName=name)
+            sagemaker.create_endpoint(**endpoint, **tags)
+        else:
+            # the number of instances that autoscaling has chosen stays
+            resources = [resource_of(name)]
+            scaled = autoscaling.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=resources)
+            is_scaled = bool(scaled["ScalableTargets"])
+            sagemaker.update_endpoint(**endpoint, RetainAllVariantProperties=is_scaled, **rollout)
     print(f"{name}: waiting until it is in service, some minutes")
     with suppress(WaiterError):  # `check` says why
         sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name)
@@ -89,6 +96,17 @@ def create(session: Any, options: argparse.Namespace, name: str, model: dict[str
     if not options.serverless_mb and (has_bounds if is_scaled else target and max_instances > min_instances):
         scale(autoscaling, name, min_instances, max_instances, target)
     print(f"{name}: in service")
+
+
+def settled_status(sagemaker: Any, name: str) -> str:
+    """The status of an endpoint, after one that is being made or changed has come to an end."""
+    status = sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"]
+    if status in MOVING:
+        print(f"{name}: waiting for what was begun before ({status})")
+        with suppress(WaiterError):
+            sagemaker.get_waiter("endpoint_in_service").wait(EndpointName=name)
+        status = sagemaker.describe_endpoint(EndpointName=name)["EndpointStatus"]
+    return str(status)
 
 
 def placement(options: argparse.Namespace) -> dict[str, Any]:
