@@ -11,7 +11,7 @@ from marina.deploy.folder import new_folder, render
 from marina.deploy.kubernetes.stored import stored_archives
 from marina.deploy.needs import DRAIN_S, default_host, host_of, needs_of
 from marina.deploy.scale import Replicas, read_scale
-from marina.deploy.source import image_of, instance_types, joint_name, stack_of
+from marina.deploy.source import dns_name, image_of, instance_types, joint_name, stack_of
 from marina.errors import DeployError
 
 FILES = Path(__file__).parent / "files"
@@ -73,6 +73,7 @@ def deploy_kubernetes(
     disk, archives_disk = 1e9 + 4 * size, 1e8 + size
     values = {
         "name": name,
+        "canary": dns_name(f"{name}-canary"),
         "secret": secret,
         "stored": stored_archives(archives, bucket) if bucket else [],
         "service_account": service_account,
