@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,16 @@ import yaml
 
 from marina.archive.describe import Archive
 from marina.deploy.folder import new_folder, render
-from marina.deploy.needs import DRAIN_S, default_host, host_of, needs_of
-from marina.deploy.scale import Replicas, Scale, read_scale
+from marina.deploy.needs import DRAIN_S, Needs, default_host, host_of, needs_of
+from marina.deploy.scale import Replicas, read_scale
 from marina.deploy.source import joint_name, stack_of
+from marina.errors import DeployError
 from marina.files import write_json
 
 FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
 MIB = 1 << 20
-MAX_STOP_S = 120  # the limit of ECS
+MAX_STOP_S, START_S, MAX_INTERVAL_S, MAX_RETRIES = 120, 300, 300, 10  # the limits of ECS
 HEALTH_COMMAND = ["CMD", "python", "-m", "marina.container.check"]
 
 
@@ -41,7 +43,8 @@ def deploy_ecs(
         host: of the image; by default the plan's, or else that of the stack.
 
     Raises:
-        DeployError: the archives are of different stacks, `output` exists, or `plan` is not for these archives.
+        DeployError: the archives are of different stacks or may take longer to start than ECS waits, `output` exists,
+            or `plan` is not for these archives.
     """
     stack = stack_of(archives, STACKS, "Amazon ECS")
     name = joint_name(archives, service_name)
@@ -49,8 +52,9 @@ def deploy_ecs(
     host = host_of(host, scale, default_host(stack))
     with new_folder(output) as folder:
         replicas = scale.replicas if scale else Replicas()
-        task = task_definition(archives, name, stack, cpus, scale, host)
-        service = service_of(name, replicas, archives[0].hosting.families)
+        needs = needs_of(archives, stack, cpus, scale, host)
+        task = task_definition(archives, name, needs)
+        service = service_of(name, replicas, archives[0].hosting.families, needs.startup_s)
         write_json(folder / "task-definition.json", task)
         write_json(folder / "service.json", service)
         write_json(folder / "scaling.json", replicas._asdict())
@@ -58,16 +62,8 @@ def deploy_ecs(
         render(FILES, folder, {**values, "drain_s": DRAIN_S, **template_values(task, service)})
 
 
-def task_definition(
-    archives: Sequence[Archive],
-    name: str,
-    stack: str,
-    cpus: int,
-    scale: Scale | None,
-    host: str,
-) -> dict[str, Any]:
+def task_definition(archives: Sequence[Archive], name: str, needs: Needs) -> dict[str, Any]:
     """The fields of RegisterTaskDefinition, without those of an account."""
-    needs = needs_of(archives, stack, cpus, scale, host)
     container: dict[str, Any] = {
         "name": "marina",
         "essential": True,
@@ -84,7 +80,7 @@ def task_definition(
             {"name": "MARINA_DRAIN_S", "value": str(DRAIN_S)},
             {"name": "MARINA_STARTUP_S", "value": str(needs.startup_s)},
         ],
-        "healthCheck": {"command": HEALTH_COMMAND, "interval": 10, "timeout": 10, "retries": 3, "startPeriod": 300},
+        "healthCheck": {"command": HEALTH_COMMAND, "timeout": 10, "startPeriod": START_S, **probes(needs.startup_s)},
         "stopTimeout": min(MAX_STOP_S, needs.stop_s),
         "readonlyRootFilesystem": True,
         "user": "10001",
@@ -106,6 +102,26 @@ def task_definition(
     }
 
 
+def probes(startup_s: int) -> dict[str, int]:
+    """How often the health of a task is asked for, and how many times in a row it may be bad.
+
+    ECS counts from START_S on, so a task that may take longer to start needs patience for the rest.
+
+    Raises:
+        DeployError: ECS has not as much patience.
+    """
+    if startup_s <= START_S:
+        return {"interval": 10, "retries": 3}
+    interval = max(10, ceil((startup_s - START_S) / MAX_RETRIES))
+    if interval > MAX_INTERVAL_S:
+        longest = START_S + MAX_RETRIES * MAX_INTERVAL_S
+        raise DeployError(
+            f"Amazon ECS waits at most {longest} s for a task to start, and serving.startup_timeout_s is {startup_s}",
+            "set a lower one, and pack again",
+        )
+    return {"interval": interval, "retries": MAX_RETRIES}
+
+
 def devices(cores: int, cores_a_device: int) -> dict[str, Any]:
     """The devices of a task that needs `cores` NeuronCores: whole devices, from the first."""
     if not cores:
@@ -115,13 +131,14 @@ def devices(cores: int, cores_a_device: int) -> dict[str, Any]:
     return {"devices": [{"hostPath": path, "containerPath": path, "permissions": ["read", "write"]} for path in paths]}
 
 
-def service_of(name: str, replicas: Replicas, families: Sequence[str]) -> dict[str, Any]:
+def service_of(name: str, replicas: Replicas, families: Sequence[str], startup_s: int) -> dict[str, Any]:
     """The fields of CreateService, without those of an account.
 
     Args:
         name: of the service.
         replicas: its tasks.
         families: the instance families that they may run on; any if empty.
+        startup_s: the maximum time until a task answers.
     """
     # two tasks on one instance would take the same cores
     constraints = [{"type": "distinctInstance"}]
@@ -139,7 +156,7 @@ def service_of(name: str, replicas: Replicas, families: Sequence[str]) -> dict[s
             "maximumPercent": 100,
             "deploymentCircuitBreaker": {"enable": True, "rollback": True},
         },
-        "healthCheckGracePeriodSeconds": 300,
+        "healthCheckGracePeriodSeconds": max(START_S, startup_s),
         "enableECSManagedTags": True,
         "propagateTags": "SERVICE",  # for the bill
     }

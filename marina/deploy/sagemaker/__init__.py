@@ -24,6 +24,7 @@ FILES = Path(__file__).parent / "files"
 STACKS = ("cpu", "inf1", "inf2")
 # AWS's guide "Load testing your auto scaling configuration": half of the rate at the limit, per minute
 SAFETY_FACTOR, MINUTE_S = 0.5, 60
+STARTUP_S, MAX_STARTUP_S = 600, 3600  # of a container: the least, and the limit of SageMaker
 INSTANCES = 2  # in two availability zones; SageMaker replaces one while the other answers
 
 
@@ -51,8 +52,9 @@ def deploy_sagemaker(
         host: of Marina's image; by default the plan's, or else `direct`.
 
     Raises:
-        DeployError: SageMaker cannot run an archive or has no instance with its cores, the archives need different
-            images, `output` exists, `bench` has no rate of these models, or `plan` is not for this one.
+        DeployError: SageMaker cannot run an archive, has no instance with its cores or does not wait until it has
+            started, the archives need different images, `output` exists, `bench` has no rate of these models, or `plan`
+            is not for this one.
     """
     for archive in archives:
         if archive.hosting.not_on_sagemaker:
@@ -78,15 +80,18 @@ def deploy_sagemaker(
     targets = invocations_per_minute(archives, bench) if bench else scale.calls_per_minute if scale else {}
     planned = scale.instance_type if scale else None
     instances = {archive.name: f"ml.{planned}" if planned else instance_of(archive) for archive in archives}
+    startups = {archive.name: startup_of(archive) for archive in archives}
     with new_folder(output) as folder:
         endpoints = {}
         if has_image:
             deploy_image(project, archives, folder / "image", mounted=False, host=host)
         for name, archive in archives_by_name.items():
-            content = {"environment": {"MARINA_MODELS": archive.name}}
+            startup_s = startups[archive.name]
+            content = {"environment": {"MARINA_MODELS": archive.name, "MARINA_STARTUP_S": str(startup_s)}}
             endpoints[name] = {
                 **(content if has_image else _model_data(archive, folder, functions)),
                 "instance_type": instances[archive.name],
+                "startup_s": startup_s,
                 "hosts": archive.hosting.sagemaker_hosts,
                 "instances": scale.least_instances if scale else INSTANCES,
                 "max_instances": scale.max_instances if scale else 4,
@@ -100,6 +105,7 @@ def deploy_sagemaker(
             "hosts": archives[0].hosting.sagemaker_hosts,
             "pins": pins,
             "names": list(archives_by_name),
+            "startup_s": max(startups.values()),
         }
         left_out = ("code/", "Dockerfile") if has_image else ("code/",)
         render(FILES, folder, values, include=lambda name: not name.startswith(left_out))
@@ -131,6 +137,22 @@ def instance_of(archive: Archive) -> str:
             "set fewer or smaller core_groups, and pack it again",
         )
     return f"ml.{next(iter(types))}" if types else archive.hosting.instance
+
+
+def startup_of(archive: Archive) -> int:
+    """The maximum number of seconds until a container of an endpoint answers.
+
+    Raises:
+        DeployError: SageMaker does not wait that long.
+    """
+    startup_s = max(STARTUP_S, int(archive.config["startupTimeout"]))
+    if startup_s > MAX_STARTUP_S:
+        raise DeployError(
+            f"SageMaker waits at most {MAX_STARTUP_S} s for a container to start, and serving.startup_timeout_s of "
+            f"{archive.name} is {startup_s}",
+            "set a lower one, and pack it again",
+        )
+    return startup_s
 
 
 def invocations_per_minute(archives: Sequence[Archive], bench: Path) -> dict[str, int]:

@@ -16,6 +16,7 @@ from botocore.stub import ANY
 from marina.archive.describe import Archive
 from marina.deploy.ecs import deploy_ecs, service_of
 from marina.deploy.scale import Replicas
+from marina.errors import DeployError
 from tests.marina.deploy.conftest import Clients, cfn_lint, load
 from tests.marina.deploy.test_kubernetes import on
 
@@ -108,7 +109,7 @@ def test_a_load_balancer_reaches_the_service(
 
 @pytest.mark.parametrize("tasks", [1, 2, 3])
 def test_an_update_can_replace_any_number_of_tasks(archives: list[Archive], tmp_path: Path, tasks: int) -> None:
-    written = service_of("intents", Replicas(tasks, tasks, 4), [])["deploymentConfiguration"]
+    written = service_of("intents", Replicas(tasks, tasks, 4), [], 120)["deploymentConfiguration"]
     deploy_ecs(archives[:1], tmp_path / "out", cpus=2)
     deploy = load(tmp_path / "out" / "deploy.py")
     # what a service.json of another number of tasks becomes
@@ -117,6 +118,28 @@ def test_an_update_can_replace_any_number_of_tasks(archives: list[Archive], tmp_
         kept = ceil(tasks * percent / 100)  # as ECS rounds
         assert kept < floor(tasks * written["maximumPercent"] / 100)
         assert kept or tasks == 1
+
+
+@pytest.mark.parametrize("startup_s", [120, 300, 301, 900, 3300])
+def test_a_task_has_as_long_to_start_as_its_workers(archives: list[Archive], tmp_path: Path, startup_s: int) -> None:
+    slow = archives[1]._replace(config={**archives[1].config, "startupTimeout": startup_s})
+    deploy_ecs([archives[0], slow], tmp_path / "out", cpus=2)
+    task, service = (
+        json.loads((tmp_path / "out" / name).read_text()) for name in ("task-definition.json", "service.json")
+    )
+    (container,) = task["containerDefinitions"]
+    health = container["healthCheck"]
+    assert health["startPeriod"] + health["interval"] * health["retries"] >= startup_s
+    limits = {"startPeriod": 300, "interval": 300, "retries": 10}  # of ECS
+    assert all(health[name] <= limit for name, limit in limits.items())
+    assert service["healthCheckGracePeriodSeconds"] >= startup_s
+
+
+def test_a_start_that_ecs_does_not_wait_for_is_refused(archives: list[Archive], tmp_path: Path) -> None:
+    slow = archives[0]._replace(config={**archives[0].config, "startupTimeout": 3301})
+    with pytest.raises(DeployError, match="waits at most 3300 s for a task to start"):
+        deploy_ecs([slow], tmp_path / "out", cpus=2)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["failed", "gone"])

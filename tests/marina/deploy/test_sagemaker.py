@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -397,6 +398,22 @@ def test_the_target_of_autoscaling_is_half_of_the_measured_rate(archives: list[A
     assert not (tmp_path / "other").exists()
 
 
+def test_a_container_has_as_long_to_start_as_its_workers(archives: list[Archive], tmp_path: Path) -> None:
+    slow = archives[0]._replace(config={**archives[0].config, "startupTimeout": 900})
+    deploy_sagemaker(PROJECT, [slow, archives[1]], tmp_path / "out", functions=False, bench=None)
+    endpoints = json.loads((tmp_path / "out" / "endpoints.json").read_text())
+    waits = [(each["startup_s"], each["environment"]["MARINA_STARTUP_S"]) for each in endpoints.values()]
+    assert waits == [(900, "900"), (600, "600")]
+    variant = load(tmp_path / "out" / "deploy.py").capacity(
+        Namespace(serverless_mb=None), endpoints["intents"], "ml.c7i.xlarge", 2
+    )
+    assert variant["ContainerStartupHealthCheckTimeoutInSeconds"] == 900
+    assert "Default: 900" in (tmp_path / "out" / "endpoint.yaml").read_text()
+    endless = archives[0]._replace(config={**archives[0].config, "startupTimeout": 4000})
+    with pytest.raises(DeployError, match=r"waits at most 3600 s .* of intents is 4000"):
+        deploy_sagemaker(PROJECT, [endless], tmp_path / "other", functions=False, bench=None)
+
+
 @pytest.mark.parametrize("template", ["endpoint.yaml", "lambda/template.yaml"])
 def test_templates_are_valid(folder: Path, template: str, tmp_path: Path) -> None:
     done = cfn_lint(folder / template)
@@ -431,7 +448,7 @@ def test_every_endpoint_of_an_image_serves_its_model(with_image: Path, deploy: M
     assert packed == {"intents", "Search.v2"}
     clients = Clients(session, "sagemaker", "application-autoscaling")
     stub = clients.stubs["sagemaker"]
-    container = {"Image": "registry.example/models@sha256:1f", "Environment": {"MARINA_MODELS": "intents"}}
+    container = {"Image": "registry.example/models@sha256:1f", "Environment": endpoints["intents"]["environment"]}
     model = {"ModelName": ANY, "ExecutionRoleArn": ROLE, "PrimaryContainer": container}
     stub.add_response("create_model", {"ModelArn": "arn:aws:sagemaker:eu-west-1:1:model/intents"}, model)
     stub.add_response(

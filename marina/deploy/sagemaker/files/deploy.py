@@ -31,7 +31,6 @@ REGISTRY = AWS + ".dkr.ecr.{region}.amazonaws.com/{image}"
 ECR_IMAGE = re.compile(r"(\d{12})\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?/([^:@]+)(?::([^:@]+))?")
 VARIANT, DIMENSION, POLICY = "AllTraffic", "sagemaker:variant:DesiredInstanceCount", "marina-invocations"
 MOVING = ("Creating", "Updating", "SystemUpdating", "RollingBack")  # an endpoint, which cannot be updated meanwhile
-STARTUP_S = 600
 CANARY_S = 300  # for which the first new instance answers beside the old ones
 CONCURRENCY = 20  # requests at once of an endpoint without instances
 
@@ -130,7 +129,7 @@ def capacity(options: argparse.Namespace, model: dict[str, Any], instance_type: 
     return {
         "InstanceType": instance_type,
         "InitialInstanceCount": instances,
-        "ContainerStartupHealthCheckTimeoutInSeconds": STARTUP_S,
+        "ContainerStartupHealthCheckTimeoutInSeconds": model["startup_s"],
         **({"InferenceAmiVersion": model["hosts"]} if model["hosts"] else {}),
     }
 
