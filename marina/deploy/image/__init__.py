@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -113,20 +113,30 @@ def requirements(archives: Sequence[Archive], packages: Sequence[str] = ()) -> d
     Raises:
         DeployError: the archives were compiled with different versions of a package, or one is not installed here.
     """
-    pins: dict[str, str] = {}
-    for archive in archives:
-        for name, pin in archive.pins().items():
-            if pins.setdefault(name, pin) != pin:
-                raise DeployError(
-                    f"{archive.name} was compiled with {name} {pin}, and {archives[0].name} with {pins[name]}",
-                    "compile them with the same versions, or make an image for each",
-                )
+    pins = common_pins(archives, Archive.pins)
     for name in (*SERVER_PACKAGES, *packages):
         try:
             pins.setdefault(name, version(name))
         except PackageNotFoundError:
             raise DeployError(f"{name} is not installed here", f"pip install {name}") from None
     return dict(sorted(pins.items()))
+
+
+def common_pins(archives: Sequence[Archive], pins_of: Callable[[Archive], Mapping[str, str]]) -> dict[str, str]:
+    """The packages of all archives, of which `pins_of` says those of one, with versions.
+
+    Raises:
+        DeployError: the archives were compiled with different versions of a package.
+    """
+    pins: dict[str, str] = {}
+    for archive in archives:
+        for name, pin in pins_of(archive).items():
+            if pins.setdefault(name, pin) != pin:
+                raise DeployError(
+                    f"{archive.name} was compiled with {name} {pin}, and {archives[0].name} with {pins[name]}",
+                    "compile them with the same versions, or make an image for each",
+                )
+    return pins
 
 
 def torch_pins(archives: Sequence[Archive]) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from handlers.worker.archive.artifact import sha256_of
 from marina.archive.describe import Archive
 from marina.bench.report.results import read_result
 from marina.deploy.folder import new_folder, render
-from marina.deploy.image import deploy_image
+from marina.deploy.image import common_pins, deploy_image
 from marina.deploy.needs import host_of
 from marina.deploy.sagemaker.model_data import added_packages, write_model_data
 from marina.deploy.scale import read_scale
@@ -98,12 +98,11 @@ def deploy_sagemaker(
                 "invocations_per_minute": targets.get(archive.name),
             }
         write_json(folder / "endpoints.json", endpoints)
-        pins = {name: version for archive in archives for name, version in added_packages(archive).items()}
         values = {
             "has_image": has_image,
             "image": archives[0].hosting.image,
             "hosts": archives[0].hosting.sagemaker_hosts,
-            "pins": pins,
+            "pins": {} if has_image else common_pins(archives, added_packages),
             "names": list(archives_by_name),
             "startup_s": max(startups.values()),
         }

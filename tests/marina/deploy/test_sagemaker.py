@@ -398,6 +398,15 @@ def test_the_target_of_autoscaling_is_half_of_the_measured_rate(archives: list[A
     assert not (tmp_path / "other").exists()
 
 
+def test_archives_that_need_different_images_are_refused(archives: list[Archive], tmp_path: Path) -> None:
+    (artifact,) = archives[1].artifacts
+    older = type(artifact)(**{**vars(artifact), "versions": {**artifact.versions, "tokenizers": "0.13.3"}})
+    made = [archives[0], archives[1]._replace(artifacts=(older,))]
+    with pytest.raises(DeployError, match=r"Search\.v2 was compiled with tokenizers 0\.13\.3, and intents with"):
+        deploy_sagemaker(PROJECT, made, tmp_path / "out", functions=False, bench=None, aws_image=True)
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_container_has_as_long_to_start_as_its_workers(archives: list[Archive], tmp_path: Path) -> None:
     slow = archives[0]._replace(config={**archives[0].config, "startupTimeout": 900})
     deploy_sagemaker(PROJECT, [slow, archives[1]], tmp_path / "out", functions=False, bench=None)
