@@ -14,6 +14,8 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from handlers.worker.request.body import decode
+from handlers.worker.request.selection import select
 from tests.conftest import ROOT
 from tests.marina.deploy.conftest import load
 
@@ -112,6 +114,33 @@ def test_a_body_that_cannot_be_read(function: ModuleType, clock: Clock, body: st
 def test_an_error_of_the_model_is_passed_on(function: ModuleType, clock: Clock) -> None:
     status, found = ask(function, Endpoints(clock), event(["a", "wrong"]))
     assert (status, found["type"]) == (400, "InvalidInstance")
+
+
+def test_a_request_names_its_model_of_a_bundle(function: ModuleType, clock: Clock) -> None:
+    bodies: list[bytes] = []
+
+    class Bundle(Endpoints):
+        def invoke_endpoint(self, EndpointName: str, ContentType: str, Body: bytes) -> dict[str, Any]:
+            bodies.append(Body)
+            return super().invoke_endpoint(EndpointName, ContentType, Body)
+
+    document = {"model": "ava-intent", "inputs": ["a"], "parameters": {"top_k": 1}}
+    assert ask(function, Bundle(clock), {"body": json.dumps(document)})[0] == 200
+    selected, several = select(
+        decode(bodies[0], {"content-type": "application/json"}, LIMIT), ["ava-intent", "resume-ner"]
+    )
+    assert (list(selected), several) == (["ava-intent"], False)
+    assert selected["ava-intent"].value == {"inputs": ["a"], "parameters": {"top_k": 1}}
+
+
+def test_an_error_of_aws_is_json_too(function: ModuleType, clock: Clock) -> None:
+    class Missing(Endpoints):
+        def invoke_endpoint(self, EndpointName: str, ContentType: str, Body: bytes) -> dict[str, Any]:
+            details: Any = {"Error": {"Code": "ValidationError", "Message": "Endpoint not found."}}
+            raise ClientError(details, "InvokeEndpoint")
+
+    status, found = ask(function, Missing(clock), event(["a"]))
+    assert (status, found) == (503, {"code": 503, "type": "NoAnswer", "error": "search: Endpoint not found."})
 
 
 def test_no_instances(function: ModuleType, clock: Clock) -> None:

@@ -1,6 +1,6 @@
 """A Lambda function behind API Gateway: sends a request's instances to endpoints of SageMaker, one after the other.
 
-    POST {"inputs": [...], "parameters": {...}}
+    POST {"inputs": [...], "parameters": {...}}, and "model": NAME for a bundle
     200  {"answers": {"ENDPOINT": [...], ...}, "next": null}
 
 It sends mini-batches that fit into SageMaker's limits, and stops before those of Lambda (6 MB) and of API Gateway
@@ -131,6 +131,8 @@ def read(event: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         parameters = document.get("parameters", {})
         if not isinstance(inputs, list) or not isinstance(parameters, dict):
             raise TypeError("inputs must be a list, and parameters an object")
+        if "model" in document:  # of a bundle, which takes it as a parameter too
+            parameters = {**parameters, "model": document["model"]}
     except (ValueError, TypeError, KeyError) as error:
         raise Refused(400, error_body(400, "InvalidBody", f'send {{"inputs": [...]}} as JSON: {error}')) from None
     return inputs, parameters
@@ -158,8 +160,11 @@ def invoke(endpoint: str, body: bytes) -> list[Any]:
         raise Refused(503, error_body(503, "NoAnswer", f"{endpoint}: {type(error).__name__}")) from None
     except ClientError as error:
         status = error.response.get("OriginalStatusCode", 503)
-        reason = error.response.get("OriginalMessage") or error.response["Error"]["Message"]
-        raise Refused(int(status), reason.encode()) from None
+        reply_of_model = error.response.get("OriginalMessage")
+        if reply_of_model:
+            raise Refused(int(status), reply_of_model.encode()) from None
+        message = f"{endpoint}: {error.response['Error']['Message']}"
+        raise Refused(int(status), error_body(int(status), "NoAnswer", message)) from None
     answers = json.loads(reply["Body"].read())
     return list(answers)
 
