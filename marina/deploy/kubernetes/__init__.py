@@ -83,6 +83,7 @@ def deploy_kubernetes(
         "reference": reference,
         "models": " ".join(archive.name for archive in archives),
         "cpus": needs.cpus,
+        "planned_cores": scale.cores if scale and stack == "cpu" else 0,
         "neuron_cores": needs.neuron_cores,
         "instance_types": list(instance_types(archives[0])),
         "memory_request": mebibytes(needs.memory_request),

@@ -36,3 +36,4 @@ def test_a_page_has_commands_for_these_models(archives: list[Archive], tmp_path:
     if target == "kubernetes":
         assert "registry.example.com/models:3" in page
         assert "overlays/cpu/token" in page
+        assert "By the plan" not in page

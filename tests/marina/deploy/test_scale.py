@@ -73,6 +73,10 @@ def test_pods_tasks_and_replicas_are_as_many_as_planned(packed: list[Archive], t
     deployment = (tmp_path / "kubernetes" / "base" / "deployment.yaml").read_text()
     machines = (tmp_path / "kubernetes" / "overlays" / "cpu" / "machines.yaml").read_text()
     assert 'cpu: "4"' in deployment + machines  # the models share the cores of an instance
+    page = (tmp_path / "kubernetes" / "README.md").read_text()
+    assert (
+        "a pod takes 4 whole cores. The kubelet keeps a part of each node, so nodes need at least one core more" in page
+    )
     deploy_ecs(packed, tmp_path / "ecs", 2, plan=plan)
     assert json.loads((tmp_path / "ecs" / "service.json").read_text())["desiredCount"] == 3
     scaling = {"wanted": 3, "least": 2, "most": 6, "cpu_percent": 48}
