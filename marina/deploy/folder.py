@@ -15,23 +15,28 @@ EXECUTABLE, PART = (".sh",), ".part"
 
 @contextmanager
 def new_folder(output: Path) -> Iterator[Path]:
-    """A folder to write into, which takes the place of `output` when all is written, and leaves nothing if not.
+    """A folder to write into, whose files become those of `output` when all is written; if not, nothing is left.
+
+    An empty `output` is filled and not replaced: it may be the current folder, or where something is mounted.
 
     Raises:
         DeployError: `output` exists and is not an empty folder.
     """
     output = output.absolute()
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+    fill = output.is_dir()
+    partial = (output if fill else output.parent) / f".{output.name}.partial"
+    if output.exists() and not (fill and set(output.iterdir()) <= {partial}):
         raise DeployError(f"{output} exists already", "remove it, or name another folder with --output")
     output.parent.mkdir(parents=True, exist_ok=True)
-    partial = output.with_name(f".{output.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir()
         yield partial
-        if output.exists():
-            output.rmdir()
-        partial.rename(output)
+        if fill:
+            for path in list(partial.iterdir()):
+                path.rename(output / path.name)
+        else:
+            partial.rename(output)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
