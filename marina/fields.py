@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from marina.errors import SpecError
 
@@ -32,10 +32,62 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, use_attribute_docstrings=True)
 
 
+class _Number:
+    """A number of a YAML file, whose text is the file's: 1.10 and not 1.1."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class _Int(_Number, int): ...
+
+
+class _Float(_Number, float): ...
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads numbers as YAML does, and keeps their texts for the fields that are texts."""
+
+    def construct_yaml_int(self, node: Any) -> _Int:
+        number = _Int(super().construct_yaml_int(node))
+        number.text = node.value
+        return number
+
+    def construct_yaml_float(self, node: Any) -> _Float:
+        number = _Float(super().construct_yaml_float(node))
+        number.text = node.value
+        return number
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
+
+
+def load_yaml(source: str | IO[str]) -> Any:
+    """Read YAML for a `Section`: its fields that are texts keep numbers as written; YAMLError if it is not YAML."""
+    return yaml.load(source, _Loader)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, _Int):
+        return int(value)
+    return float(value) if isinstance(value, _Float) else value
+
+
+# the type of fields that take any values by name: what `load_yaml` reads, with usual numbers
+AnyFields = Annotated[dict[str, Any], BeforeValidator(_plain)]
+
+
 def read_fields(path: Path, model: type[Model]) -> Model:
     """Read a YAML file into a model; SpecError names the file and the invalid field."""
     try:
-        return model.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return model.model_validate(load_yaml(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SpecError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
     except ValidationError as error:

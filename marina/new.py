@@ -29,7 +29,7 @@ LIBRARY_FILE = "sentence_bert_config.json"
 LIMIT_FIELDS = {LIBRARY_FILE: "max_seq_length", "tokenizer_config.json": "model_max_length"}
 SPEC = """\
 # docs/reference/spec.md in Marina's repository documents every field; marina check {name} checks this file.
-name: {name}
+name: {written_name}
 task: {task}
 source:
 {source}
@@ -135,6 +135,7 @@ def new_spec(project: Project, name: str, origin: str, task: str | None) -> NewS
     readable = max(readable, longest)
     text = SPEC.format(
         name=name,
+        written_name=name if yaml.safe_load(name) == name else json.dumps(name),  # 1.10 and no mean others in YAML
         task=task,
         source="".join(f"  {key}: {json.dumps(value)}\n" for key, value in source.items()).rstrip("\n"),
         longest=longest,

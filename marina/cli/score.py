@@ -160,10 +160,12 @@ def _job_fields(file: Path) -> dict[str, Any]:
     """The fields of a job's file; MarinaError if it is not YAML with fields."""
     import yaml
 
+    from marina.fields import load_yaml
+
     fix = "--job takes a YAML file with the fields model, input and output"
     try:
         with file.open(encoding="utf-8") as opened:  # a file and no text, so that errors have its name
-            fields = yaml.safe_load(opened)
+            fields = load_yaml(opened)
     except FileNotFoundError:
         raise MarinaError(f"{file} does not exist", fix) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from marina.fields import Section
+from marina.fields import AnyFields, Section
 
 
 class Input(Section):
@@ -54,7 +54,7 @@ class JobSpec(Section):
     """Columns by field of an instance (`text`, `text_pair`, `question`, `context`), where the input names them
     otherwise."""
 
-    parameters: dict[str, Any] = Field({})
+    parameters: AnyFields = Field({})
     """Request parameters for every row."""
 
     keep: tuple[str, ...] | None = None

@@ -17,7 +17,7 @@ from handlers.worker.tasks import TASKS
 from marina.engines import DEFAULT, engine_of, engines
 from marina.engines.values import EngineFields, NoOptions
 from marina.errors import SpecError
-from marina.fields import fault_message, similar_field
+from marina.fields import AnyFields, fault_message, similar_field
 from marina.spec.sections import HeadSpec, OutputSpec, Parity, Serving, Shapes, Source
 from marina.spec.served import ArchiveSpec, check_name, read_yaml
 
@@ -77,7 +77,7 @@ class Spec(ArchiveSpec):
     text in overlapping windows (token-classification and question-answering). Default: window for
     question-answering, truncate for other tasks."""
 
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    parameters: AnyFields = Field(default_factory=dict)
     """Defaults for request parameters, where they differ from the task's, for example
     `aggregation_strategy: simple`."""
 

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from handlers.worker.placement.groups import parse_core_groups
 from marina.errors import SpecError
-from marina.fields import Section
+from marina.fields import Section, load_yaml
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -65,7 +65,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """The fields of a file of models/; SpecError if it is not YAML with fields."""
     try:
         with path.open(encoding="utf-8") as file:  # a file and no text, so that errors have its name
-            fields = yaml.safe_load(file)
+            fields = load_yaml(file)
     except FileNotFoundError:
         raise SpecError(f"{path} does not exist; models/ holds one YAML file a model") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -46,6 +46,12 @@ def test_a_project_begins_with_a_page_and_a_sample_of_texts(tmp_path: Path) -> N
     assert "marina new model" in (tmp_path / "p" / "README.md").read_text()
 
 
+@pytest.mark.parametrize("name", ["1.10", "007", "no", "2024-01-01"])
+def test_a_name_stays_what_it_is_in_yaml(tmp_path: Path, tiny_models: dict[str, Path], name: str) -> None:
+    path = new_spec(new_project(tmp_path), name, str(tiny_models["sentence-embedding"]), None).path
+    assert read_spec(path).name == name
+
+
 def test_nothing_is_overwritten(tmp_path: Path, tiny_models: dict[str, Path]) -> None:
     project = new_project(tmp_path / "p")
     (project.root / "config.properties").write_text("mine")

@@ -34,6 +34,17 @@ def test_every_spec_of_the_repository_is_valid() -> None:
     assert [read_model(path, {}).name for path in paths] == [path.stem for path in paths]
 
 
+def test_versions_and_revisions_are_texts_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "1.10.yaml"
+    path.write_text(
+        "name: 1.10\nversion: 010\ntask: text-classification\nsource: {hub: a/b, revision: 0012345}\n"
+        "parameters: {top_k: 010}\n"
+    )
+    spec = read_spec(path)
+    assert (spec.name, spec.version, str(spec.source)) == ("1.10", "010", "a/b@0012345")
+    assert yaml.safe_dump(spec.parameters) == "top_k: 8\n"
+
+
 def test_exact_shapes_replace_the_grid(tmp_path: Path) -> None:
     shapes = {"exact": ["8x128", "1x16", "1x16"]}
     assert read(tmp_path, {**LEAST, "shapes": shapes}).shapes.listed() == (Shape(1, 16), Shape(8, 128))
