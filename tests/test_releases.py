@@ -84,11 +84,11 @@ def test_a_package_that_became_another_product_is_refused_by_name(monkeypatch: p
 def test_sagemaker_gets_the_release_that_its_hosts_run() -> None:
     from marina.engines import neuronx
 
-    hosting = neuronx.ENGINE.hosting_for({"torch-neuronx": INF2_SAGEMAKER.framework})
+    hosting = neuronx.ENGINE.hosting_for({"torch-neuronx": INF2_SAGEMAKER.framework}, {})
     assert (hosting.image, hosting.sagemaker_hosts) == (INF2_SAGEMAKER.image, SAGEMAKER_HOSTS)
     assert not hosting.not_on_sagemaker
     assert INF2_SAGEMAKER.driver == SAGEMAKER_DRIVER
-    newer = neuronx.ENGINE.hosting_for({"torch-neuronx": INF2.framework})
+    newer = neuronx.ENGINE.hosting_for({"torch-neuronx": INF2.framework}, {})
     assert "needs a driver from 2.27 on" in newer.not_on_sagemaker
     page = (ROOT / "docs" / "deploy" / "sagemaker.md").read_text()
     assert INF2_SAGEMAKER.image in page

@@ -61,7 +61,7 @@ class Archive(NamedTuple):
     @property
     def hosting(self) -> Hosting:
         """Where its engine can be hosted."""
-        return engine_of(self.engine).hosting_for(self.artifacts[0].versions)
+        return engine_of(self.engine).hosting_for(self.artifacts[0].versions, self.artifacts[0].compiler)
 
     @property
     def serving(self) -> dict[str, Any]:

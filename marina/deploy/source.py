@@ -101,6 +101,11 @@ def instance_types(archive: Archive, cores: int = 0) -> dict[str, InstanceType]:
     }
 
 
+def type_names(archive: Archive) -> list[str]:
+    """The names of the instance types that an archive is for, also of those without a price; none if any will do."""
+    return [*instance_types(archive)] or [*archive.hosting.types]
+
+
 class ImageReference(NamedTuple):
     """The repository of an image, and its tag or its digest ("" for none); at least one of them is given."""
 

@@ -85,8 +85,13 @@ class Engine(ABC):
         usual = self.memories[0] if self.memories else None
         return next((memory for memory in self.memories if family.startswith(memory.families)), usual)
 
-    def hosting_for(self, versions: Mapping[str, str]) -> Hosting:
-        """Where an archive can be hosted that was compiled with packages in these versions."""
+    def hosting_for(self, versions: Mapping[str, str], compiler: Mapping[str, Any]) -> Hosting:
+        """Where an archive can be hosted that was compiled with packages in these versions.
+
+        Args:
+            versions: of the packages.
+            compiler: from `record`.
+        """
         return self.hosting
 
     def check(self, fields: EngineFields) -> None:  # noqa: B027  most engines refuse nothing

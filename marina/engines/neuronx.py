@@ -48,6 +48,7 @@ BYTES_A_WEIGHT = 4 * 1.3
 PLATFORM = "NEURON_PLATFORM_TARGET_OVERRIDE"
 # its values, by the versions of NeuronCores that they mean (the reference of NKI)
 PLATFORMS = {"inf2": 2, "trn1": 2, "gen2": 2, "trn2": 3, "gen3": 3}
+TRN2_CORES = 8  # physical cores of a device of Trn2, by AWS Neuron's page on logical NeuronCores
 
 
 class NeuronxOptions(Section):
@@ -146,14 +147,22 @@ class Neuronx(NeuronEngine):
     more_exact = "neuronx.auto_cast: none"
     claims = NEURONX
 
-    def hosting_for(self, versions: Mapping[str, str]) -> Hosting:
+    def hosting_for(self, versions: Mapping[str, str], compiler: Mapping[str, Any]) -> Hosting:
+        hosting = self.hosting
+        if compiler.get("target") == "trn2":
+            hosting = hosting._replace(
+                instance="ml.trn2.48xlarge",
+                families=("trn2",),
+                types=("trn2.3xlarge", "trn2.48xlarge", "trn2u.48xlarge"),
+                cores_a_device=TRN2_CORES // compiler["logical_nc_config"],
+            )
         version = versions.get(SDK.runtime, "")
         release = release_of(version)
         if version and release is None:
-            return self.hosting._replace(not_on_sagemaker=f"none of AWS's images for them is known to have {version}")
+            return hosting._replace(not_on_sagemaker=f"none of AWS's images for them is known to have {version}")
         if release is None or unfit(SAGEMAKER_DRIVER, release.runtime):
-            return self.hosting
-        return self.hosting._replace(image=release.image, sagemaker_hosts=SAGEMAKER_HOSTS, not_on_sagemaker="")
+            return hosting
+        return hosting._replace(image=release.image, sagemaker_hosts=SAGEMAKER_HOSTS, not_on_sagemaker="")
 
     def check(self, fields: EngineFields) -> None:
         super().check(fields)

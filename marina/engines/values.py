@@ -103,6 +103,7 @@ class Hosting(NamedTuple):
         image: name and tag of AWS's last image with TorchServe for its cores.
         instance: the smallest instance type of SageMaker with its cores.
         families: the instance families with its cores; empty for any.
+        types: the types of these families, if Marina's table of instances has none of them.
         cores_a_device: the cores of one of its devices, by AWS Neuron's pages on their architectures; 0 for CPUs.
         sagemaker_hosts: the image of SageMaker's hosts that runs them (InferenceAmiVersion); "" for its default.
         not_on_sagemaker: why SageMaker cannot run them; "" if it can.
@@ -112,6 +113,7 @@ class Hosting(NamedTuple):
     image: str = "pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker"
     instance: str = "ml.c7i.xlarge"
     families: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
     cores_a_device: int = 0
     sagemaker_hosts: str = ""
     not_on_sagemaker: str = ""

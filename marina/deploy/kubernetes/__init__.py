@@ -11,7 +11,7 @@ from marina.deploy.folder import new_folder, render
 from marina.deploy.kubernetes.stored import stored_archives
 from marina.deploy.needs import DRAIN_S, default_host, host_of, needs_of
 from marina.deploy.scale import Replicas, read_scale
-from marina.deploy.source import dns_name, image_of, instance_types, joint_name, stack_of
+from marina.deploy.source import dns_name, image_of, joint_name, stack_of, type_names
 from marina.errors import DeployError
 
 FILES = Path(__file__).parent / "files"
@@ -85,7 +85,7 @@ def deploy_kubernetes(
         "cpus": needs.cpus,
         "planned_cores": scale.cores if scale and stack == "cpu" else 0,
         "neuron_cores": needs.neuron_cores,
-        "instance_types": list(instance_types(archives[0])),
+        "instance_types": type_names(archives[0]),
         "memory_request": mebibytes(needs.memory_request),
         "memory_limit": mebibytes(needs.memory_limit),
         "disk": mebibytes(disk),

@@ -13,7 +13,7 @@ from marina.deploy.image import NOT_COPIED, requirements, torch_pins
 from marina.deploy.kubernetes import mebibytes
 from marina.deploy.needs import LIMIT_FACTOR
 from marina.deploy.scale import read_scale
-from marina.deploy.source import instance_types, joint_name, stack_of
+from marina.deploy.source import joint_name, stack_of, type_names
 
 RAY_BYTES = 800_000_000  # Ray's own processes on a machine
 FILES = Path(__file__).parent / "files"
@@ -73,7 +73,7 @@ def deploy_ray(
         "max_replicas": scale.max_instances if scale else replicas,
         "cpus": cores if stack == "cpu" else 1 + workers,
         "neuron_cores": 0 if stack == "cpu" else cores,
-        "instance_types": list(instance_types(archives[0])),
+        "instance_types": type_names(archives[0]),
         "memory": mebibytes(LIMIT_FACTOR * (RAY_BYTES + sum(each.memory(torchserve=False) for each in archives))),
     }
     with new_folder(output) as folder:

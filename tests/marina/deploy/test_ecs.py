@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from math import ceil, floor
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from botocore.stub import ANY
 from marina.archive.describe import Archive
 from marina.deploy.ecs import deploy_ecs, service_of
 from marina.deploy.scale import Replicas
+from marina.deploy.source import type_names
 from marina.errors import DeployError
 from tests.marina.deploy.conftest import Clients, cfn_lint, load
 from tests.marina.deploy.test_kubernetes import on
@@ -64,6 +66,19 @@ def expect(
     scaling = clients.stubs["application-autoscaling"]
     scaling.add_response("register_scalable_target", {})
     scaling.add_response("put_scaling_policy", {"PolicyARN": f"{ARN}:policy"})
+
+
+def test_archives_for_trn2_are_placed_there_alone(archives: list[Archive], tmp_path: Path) -> None:
+    for physical, count in ((2, 2), (1, 1)):  # a device has four or eight cores
+        compiler = {"target": "trn2", "logical_nc_config": physical}
+        made = on(archives[0], "neuronx", "1,1,1,1,1")
+        made = made._replace(artifacts=tuple(replace(one, compiler=compiler) for one in made.artifacts))
+        assert type_names(made) == ["trn2.3xlarge", "trn2.48xlarge", "trn2u.48xlarge"]
+        deploy_ecs([made], tmp_path / f"{physical}", cpus=2)
+        (_, constraint) = json.loads((tmp_path / f"{physical}" / "service.json").read_text())["placementConstraints"]
+        assert constraint["expression"] == "attribute:ecs.instance-type =~ trn2.*"
+        task = json.loads((tmp_path / f"{physical}" / "task-definition.json").read_text())
+        assert len(task["containerDefinitions"][0]["linuxParameters"]["devices"]) == count
 
 
 @pytest.mark.parametrize("active", [False, True], ids=["new", "again"])
