@@ -26,9 +26,9 @@ PRICE = 0.01  # the fraction of the best possible time that a graph must save
 def with_shapes(spec: Spec, project: Project, progress: Progress) -> Spec:
     """The spec with chosen shapes, if it leaves its shapes to Marina.
 
-    The choice is kept until the weights, the examples, the engine, the precision, the core groups, memory_mb or the
-    longest shape change. Where graphs cannot be timed, as graphs of NeuronCores on other machines, the choice is a
-    ladder.
+    The choice is kept until the weights, the examples, the engine or its section, the precision, the core groups,
+    memory_mb or the longest shape change. Where graphs cannot be timed, as graphs of NeuronCores on other machines, the
+    choice is a ladder.
 
     Raises:
         MarinaError: the weights or the examples cannot be read, or the model cannot be compiled.
@@ -96,6 +96,8 @@ def _key(spec: Spec, project: Project) -> str:
         "spec": spec.model_dump(mode="json", include={"task", "engine", "precision", "core_groups", "mode", "shapes"}),
     }
     inputs |= {"memory_mb": spec.memory_mb} if spec.memory_mb else {}
+    options = spec.for_engine.options  # they change the times of graphs, and whether rows can be packed
+    inputs |= {"options": options.model_dump(mode="json")} if options is not None else {}
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -59,6 +59,17 @@ def test_another_limit_of_memory_is_another_choice(project: Project, add_tiny: A
     assert chosen(path, project) != (Shape(1, 64),)
 
 
+@pytest.mark.parametrize("engine", ["neuron", "neuronx"])
+def test_a_choice_with_packed_shapes_ends_where_the_engine_refuses_them(
+    project: Project, add_tiny: AddTiny, engine: str
+) -> None:
+    path = add_tiny("m", shapes={"auto": 64}, engine=engine)
+    assert any(shape.packed for shape in chosen(path, project))
+    fallback = "fallback: false, " if engine == "neuron" else ""
+    path.write_text(path.read_text() + f"{engine}: {{{fallback}dynamic_batch: true}}\n")
+    assert not any(shape.packed for shape in chosen(path, project))
+
+
 def test_much_memory_is_no_reason_for_more_graphs(project: Project, add_tiny: AddTiny) -> None:
     path = add_tiny("m", shapes={"auto": 64})
     usual = chosen(path, project)
