@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from handlers.worker.archive.artifact import CONFIG_FILE, Artifact
+from handlers.worker.archive.artifact import CONFIG_FILE, REMEDY, Artifact
 from handlers.worker.engines.packages import installed
 from handlers.worker.errors import ArtifactError
 from handlers.worker.placement.groups import parse_core_groups
@@ -124,7 +124,10 @@ def describe_archive(path: Path) -> Archive:
         OSError: the file cannot be read.
         KeyError, ValueError: its model-config.yaml is not of this release.
     """
-    with zipfile.ZipFile(path) as file:
-        config = yaml.safe_load(file.read(CONFIG_FILE))
     artifacts = tuple(read_artifacts(path).values())
+    try:
+        with zipfile.ZipFile(path) as file:
+            config = yaml.safe_load(file.read(CONFIG_FILE))
+    except (zipfile.BadZipFile, yaml.YAMLError) as error:
+        raise ArtifactError(f"{path}: {CONFIG_FILE} is damaged: {' '.join(str(error).split())}", REMEDY) from None
     return Archive(path, version_of(path), artifacts, config, path.stat().st_size, read_footprint(path))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import zipfile
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marina.archive.describe import Archive
-from marina.deploy.source import dns_name, image_of, joint_name, names_of
+from handlers.worker.archive.artifact import CONFIG_FILE
+from handlers.worker.errors import ArtifactError
+from marina.archive.describe import Archive, describe_archive
+from marina.deploy.source import dns_name, image_of, joint_name, names_of, read_archives
 from marina.errors import DeployError
+from marina.project import Project
 
 
 @given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}", fullmatch=True))
@@ -33,6 +37,20 @@ def test_two_archives_never_share_a_name(archives: list[Archive]) -> None:
     other = archives[1]._replace(path=archives[1].path.with_name("search_V2.mar"))
     with pytest.raises(DeployError, match=r"Search\.v2 and search_V2 would both be called search-v2"):
         names_of([archives[1], other])
+
+
+def test_a_damaged_archive_is_named(project: Project, archives: list[Archive]) -> None:
+    path = project.model_store / "m.mar"
+    whole = archives[0].path.read_bytes()
+    for damaged in (b"PK junk", whole[: len(whole) // 2], b""):
+        path.write_bytes(damaged)
+        with pytest.raises(ArtifactError, match=r"m\.mar .*damaged"):
+            describe_archive(path)
+    with zipfile.ZipFile(archives[0].path) as source, zipfile.ZipFile(path, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, b"a: [" if name == CONFIG_FILE else source.read(name))
+    with pytest.raises(DeployError, match=rf"m\.mar cannot be deployed: .*{CONFIG_FILE} is damaged.*marina archive m"):
+        read_archives(project, ["m"])
 
 
 def test_what_serves_several_has_a_name(archives: list[Archive]) -> None:
