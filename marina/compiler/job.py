@@ -68,7 +68,7 @@ def prepare_job(spec: Spec, root: Path) -> CompileJob:
     engine, examples, ranges = engine_of(spec.engine), read_examples(spec, root), read_ranges(spec, root)
     versions = engine.package_versions(engine.candidates(spec.for_engine, bool(examples.calibration)))
     settings = engine_settings(spec, source.count_weights)
-    runs = engine.runs_here(spec.core_groups)
+    runs = engine.runs_here(spec.for_engine)
     return CompileJob(spec, source, source.fingerprint(), examples, ranges, versions, settings, runs)
 
 

@@ -197,13 +197,15 @@ class Engine(ABC):
     def check_versions(self, compiled: Mapping[str, str]) -> None:  # noqa: B027  most engines take any
         """Check that the installed packages can run graphs compiled with these versions; ArtifactError if not."""
 
-    def runs_here(self, groups: str | None) -> bool:
-        """Whether this machine has the cores of a group, in a spec's format, and they are free."""
+    def runs_here(self, fields: EngineFields) -> bool:
+        """Whether this machine has cores that the graphs are for, and those of a core group are free."""
         if not self.cores.exclusive:
             return True
         try:
             held_cores = {core for holder in read_holders(leases_folder(self.cores.leases)) for core in holder.cores}
-            return lay_out([core_groups(groups).preferred[0]], set(self.cores.usable()) - held_cores) != [None]
+            sizes, cores = core_groups(fields.core_groups), self.cores.usable()
+            fit = max(sizes.sizes or (1,)) <= len(cores)  # else no worker starts, whatever is free
+            return fit and lay_out([sizes.preferred[0]], set(cores) - held_cores) != [None]
         except PlacementError:
             return False
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from packaging.specifiers import SpecifierSet
 from pydantic import field_validator, model_validator
 
-from handlers.worker.engines.neuronx import SDK
+from handlers.worker.engines.neuronx import SDK, check_target
 from handlers.worker.engines.packages import import_runtime
 from handlers.worker.engines.releases import (
     INF2,
@@ -25,7 +25,8 @@ from handlers.worker.engines.releases import (
     release_of,
     runtime_packages,
 )
-from handlers.worker.placement.discovery import DEVICES
+from handlers.worker.errors import ArtifactError, PlacementError
+from handlers.worker.placement.discovery import DEVICES, instance_type
 from marina.engines.neuroncores.claims import NEURONX
 from marina.engines.neuroncores.engine import NeuronEngine, Trace
 from marina.engines.neuroncores.host import APT, Packages, unfit
@@ -170,6 +171,13 @@ class Neuronx(NeuronEngine):
             raise ValueError("mode: data-parallel needs neuronx.inline_weights: true")
         if fields.precision == "f32" and fields.names_precision and fields.options.auto_cast != "none":
             raise ValueError("precision: f32 needs neuronx.auto_cast: none")
+
+    def runs_here(self, fields: EngineFields) -> bool:
+        try:
+            check_target(fields.options.model_dump(), instance_type())
+        except (ArtifactError, PlacementError):
+            return False
+        return super().runs_here(fields)
 
     def precision(self, fields: EngineFields, mitigations: Sequence[str]) -> str:
         return "f32" if MORE_EXACT in mitigations else str(fields.options.precision)

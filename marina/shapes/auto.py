@@ -68,7 +68,7 @@ def _choose(spec: Spec, project: Project, progress: Progress) -> list[str]:
     from marina.shapes.ladder import default_ladder
 
     engine = engine_of(spec.engine)
-    if (spec.examples or spec.memory_mb) and engine.runs_here(spec.core_groups):
+    if (spec.examples or spec.memory_mb) and engine.runs_here(spec.for_engine):
         shapes = advise(spec, project, None, None, PRICE, progress).shapes
     else:
         assert spec.shapes.auto

@@ -112,8 +112,7 @@ class GraphLoader:
         device = EngineProcess(spec.engine, spec.core_groups, setup, spec.name)
         if device.refusal:
             raise CompileError(
-                f"{spec.name}: its graphs cannot be checked: {device.refusal}. They are kept; compile again when cores "
-                "are free"
+                f"{spec.name}: its graphs cannot be checked: {device.refusal}. They are kept for when you compile again"
             )
         return device
 
