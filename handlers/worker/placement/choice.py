@@ -67,15 +67,17 @@ class ExclusiveGroup(NamedTuple):
         """A group that no worker holds, such that the other remaining groups find a place too."""
         peers = [holder for holder in holders if self._is_peer(holder)]
         sizes_left = remaining_sizes(self.sizes.sizes, peers)
-        held_cores = {core for holder in holders for core in holder.cores}
-        if sizes_left:
-            size = next((size for size in sizes_left if size in self.sizes.preferred), sizes_left[0])
-            group = lay_out(sizes_left, set(self.cores) - held_cores)[sizes_left.index(size)]
-            if group:
-                return group
-            peer_cores = {core for holder in peers for core in holder.cores}
-            if lay_out([size], set(self.cores) - peer_cores)[0]:
-                return NoGroup(self._wait_reason(size, holders), self.wait_s)
+        wanted_sizes = [size for size in sizes_left if size in self.sizes.preferred] or sizes_left[:1]
+
+        def find(present: Sequence[Holder]) -> Group | None:
+            held_cores = {core for holder in present for core in holder.cores}
+            layout = lay_out(sizes_left, set(self.cores) - held_cores)
+            return next((group for group in layout if group and len(group) in wanted_sizes), None)
+
+        if group := find(holders):
+            return group
+        if group := find(peers):
+            return NoGroup(self._wait_reason(len(group), holders), self.wait_s)
         return NoGroup(self._surplus_reason(holders, peers), SURPLUS_WAIT_S if self.wait_s else 0.0)
 
     def _is_peer(self, holder: Holder) -> bool:

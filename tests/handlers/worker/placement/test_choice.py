@@ -67,6 +67,21 @@ def test_a_group_list_longer_than_the_machine_is_no_reason_to_wait_for_others() 
     assert "scale it to 2 workers" in surplus.reason
 
 
+def test_groups_that_do_not_fit_together_are_no_reason_to_start_none() -> None:
+    for sizes in ((1, 4), (4, 1)):
+        asked = GroupSizes(sizes, sizes)
+        holders = fill(asked, 4)
+        assert [holder.cores for holder in holders] == [(0, 1, 2, 3)]
+        surplus = choose(asked, holders, 4)
+        assert isinstance(surplus, NoGroup)
+        assert surplus.reason.startswith("no core group is left for this worker: core_groups=")
+        assert "scale it to 1 workers" in surplus.reason
+    # of the groups of a server, a worker takes none that is too large for it
+    surplus = choose(GroupSizes((1, 4), (1,), True, ENVIRONMENT), [], 4)
+    assert isinstance(surplus, NoGroup)
+    assert surplus.reason.startswith("no core group is left for this worker: NEURONCORE_GROUP_SIZES=1,4 on 4 cores")
+
+
 def test_a_worker_waits_for_the_cores_of_others_and_names_them() -> None:
     other = Holder((0, 1, 2), "b", 7, "1", server="another")
     waiting = choose(GroupSizes((2,)), [other], cores=4)
