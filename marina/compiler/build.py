@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import time
 from contextlib import closing
@@ -40,11 +39,11 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
     import torch
 
     from marina.compiler.graphs.loader import GraphLoader
-    from marina.compiler.graphs.make import DONE, make_graphs, once
+    from marina.compiler.graphs.make import DONE, make_graphs, once, precision_of
     from marina.compiler.graphs.packable import export_for
     from marina.compiler.graphs.session import CompileSession
     from marina.compiler.graphs.times import write_times
-    from marina.compiler.graphs.tolerance import f32_tolerance, tolerance
+    from marina.compiler.graphs.tolerance import tolerance
     from marina.compiler.precision.trials import Trials
     from marina.compiler.reference import choose_golden, reference_rows
 
@@ -83,16 +82,12 @@ def build_artifact(job: CompileJob, folder: Path, progress: Progress) -> None:
         trials = Trials(session, reference)
         progress("choosing the precision" if spec.precision == "auto" else "checking the precision", 2, steps)
         precision_record = PrecisionRecord(**once(folder / DONE / "precision.json", lambda: asdict(trials.settle())))
-        precision = precision_record.precision
         graphs, options = make_graphs(
-            session,
-            precision,
-            f32_tolerance(job) if precision == "f32" else math.inf,  # a lower precision is judged by its answers
-            lambda step, done: progress(step, 3 + done, steps),
+            session, precision_record.precision, lambda step, done: progress(step, 3 + done, steps)
         )
+        precision = precision_of(job, options)
         if engine.compiles_apart:
-            used_precision = engine.precision(spec.for_engine, options.mitigations)
-            judged_record = once(folder / DONE / "judged.json", lambda: asdict(trials.judge(graphs, used_precision)))
+            judged_record = once(folder / DONE / "judged.json", lambda: asdict(trials.judge(graphs, precision)))
             precision_record = PrecisionRecord(**judged_record)
 
         progress("timing the graphs", steps - 1, steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 from handlers.worker.errors import NotFiniteError
 from handlers.worker.values import Shape
 from marina.compiler.graphs.session import CompileSession
+from marina.compiler.graphs.tolerance import f32_tolerance
+from marina.compiler.job import CompileJob
 from marina.compiler.record import CheckedGraph, CompiledGraph
 from marina.engines.values import CompileOptions
 from marina.errors import CompileError
@@ -21,15 +24,12 @@ DONE = "done"  # folder with one record per finished step
 Step = Callable[[str, int], None]  # a description of the current step, and the number of finished steps
 
 
-def make_graphs(
-    session: CompileSession, precision: str, tolerance: float, step: Step
-) -> tuple[list[CheckedGraph], CompileOptions]:
+def make_graphs(session: CompileSession, precision: str, step: Step) -> tuple[list[CheckedGraph], CompileOptions]:
     """Compile and check every graph, adding mitigations one by one until all outputs are finite.
 
     Args:
         session: the model's compile session.
-        precision: the precision of the graphs.
-        tolerance: the tolerance that they are checked with.
+        precision: the precision of the graphs, before mitigations.
         step: called to report progress.
 
     Returns:
@@ -46,12 +46,14 @@ def make_graphs(
         if failure.exists():
             continue
         compiled_graphs = _compile_graphs(session, options, retry_note, step)
+        used_precision = precision_of(job, options)
+        tolerance = f32_tolerance(job) if used_precision == "f32" else math.inf  # others are judged by their answers
         checked_graphs: list[CheckedGraph] = []
         try:
             for graph in compiled_graphs:
                 step(f"checking graph {graph.shape}", len(compiled_graphs) + len(checked_graphs))
                 record = done / f"{options.file_name(str(graph.shape))}.checked.json"
-                checked_graphs.append(_check_once(session, compiled_graphs, graph, precision, tolerance, record))
+                checked_graphs.append(_check_once(session, compiled_graphs, graph, used_precision, tolerance, record))
         except NotFiniteError as error:
             retry_note = " once more, as outputs were not finite"
             write_json(failure, {"error": str(error)})
@@ -62,6 +64,11 @@ def make_graphs(
     raise CompileError(
         f"{job.spec.name}: {reason}{tried_mitigations}; no artifact was written. Try another precision or engine"
     )
+
+
+def precision_of(job: CompileJob, options: CompileOptions) -> str:
+    """The precision of graphs that were compiled with these options: a mitigation may have raised it."""
+    return job.engine.precision(job.spec.for_engine, options.mitigations) if options.mitigations else options.precision
 
 
 def once(record: Path, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
