@@ -50,8 +50,8 @@ def _with_fields(text: str, fields: Mapping[str, object]) -> str:
     for name, value in fields.items():
         style = None if isinstance(value, dict) else False  # lists in one line, without braces around all
         block = yaml.safe_dump({name: value}, default_flow_style=style, sort_keys=False, width=1000)
-        # the key, and all indented lines below it, including comments
-        pattern = re.compile(rf"^{name}:.*\n(?:[ \t]+.*\n|[ \t]*\n(?=[ \t]))*", re.MULTILINE)
+        # the key, and all indented lines below it, with the comments and empty lines between them
+        pattern = re.compile(rf"^{name}:.*\n(?:[ \t]+.*\n|(?:[ \t]*(?:#.*)?\n)+(?=[ \t]+[^\s#]))*", re.MULTILINE)
         field = pattern.search(text)
         text = text[: field.start()] + block + text[field.end() :] if field else text + block
     return text

@@ -16,6 +16,8 @@ SHAPES = [Shape(1, 16), Shape(8, 32)]
     "block",
     [
         "shapes:\n  sequence_lengths: [16]\n\n  # a comment\n  batch_sizes:\n    - 1\n",
+        "shapes:\n  sequence_lengths: [32]\n#  packed: [1x64]\n\n  packed: [4x128]\n",
+        "shapes:\n#  auto: 64\n  # a comment\n  auto: 128\n",
         "shapes: {exact: [1x8]}\n",
         "",
     ],
