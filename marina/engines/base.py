@@ -101,6 +101,10 @@ class Engine(ABC):
         """Why graphs cannot have packed shapes with these settings; empty if they can."""
         return ""
 
+    def instances_for(self, fields: EngineFields) -> str:
+        """The instances that run graphs with these settings, for people; "" for any. One worker has graphs for one."""
+        return ""
+
     def candidates(self, fields: EngineFields, calibrated: bool) -> tuple[str, ...]:
         """The precisions to try, smallest first; `calibrated` is true if there are texts to calibrate int8 on."""
         return (self.precision(fields, ()),)

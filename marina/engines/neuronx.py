@@ -172,6 +172,12 @@ class Neuronx(NeuronEngine):
         if fields.precision == "f32" and fields.names_precision and fields.options.auto_cast != "none":
             raise ValueError("precision: f32 needs neuronx.auto_cast: none")
 
+    def instances_for(self, fields: EngineFields) -> str:
+        options = fields.options
+        return (
+            f"trn2 with logical_nc_config {options.logical_nc_config}" if options.target == "trn2" else "inf2 or trn1"
+        )
+
     def runs_here(self, fields: EngineFields) -> bool:
         try:
             check_target(fields.options.model_dump(), instance_type())

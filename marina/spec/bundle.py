@@ -19,8 +19,9 @@ class Bundle(ArchiveSpec):
     """Several models in one archive: each worker holds all of them on its core group."""
 
     bundle: tuple[str, ...] = Field(min_length=2)
-    """The models, by the names of their specs. They have the same engine and the same mode. Each keeps its own limits,
-    `long_text` and `parameters`; their own `core_groups`, `version` and other `serving` fields do not count."""
+    """The models, by the names of their specs. They have the same engine and the same mode, and are for the same
+    instances. Each keeps its own limits, `long_text` and `parameters`; their own `core_groups`, `version` and other
+    `serving` fields do not count."""
 
     chain: tuple[str, ...] = ()
     """Models of the bundle that answer a query with documents one after the other, for example [search, rerank]: the
@@ -76,7 +77,11 @@ def read_members(bundle: Bundle, models: Path, overrides: dict[str, Any]) -> lis
     if missing:
         raise SpecError(f"{where}: bundle: there is no spec {models / f'{missing[0]}.yaml'}")
     specs = [read_spec(models / f"{name}.yaml", overrides) for name in bundle.bundle]
-    for field, values in (("engine", [spec.engine for spec in specs]), ("mode", [spec.mode for spec in specs])):
+    for field, values in (
+        ("engine", [spec.engine for spec in specs]),
+        ("mode", [spec.mode for spec in specs]),
+        ("target", [engine_of(spec.engine).instances_for(spec.for_engine) for spec in specs]),
+    ):
         if len(set(values)) > 1:
             values_by_model = ", ".join(f"{spec.name} {value}" for spec, value in zip(specs, values, strict=True))
             raise SpecError(f"{where}: models of a bundle have the same {field}: {values_by_model}")

@@ -82,6 +82,22 @@ def test_models_that_cannot_share_a_worker(models: Project) -> None:
         read_members(wide, models.models, {})
 
 
+def test_models_of_a_bundle_are_for_the_same_instances(models: Project) -> None:
+    bundle = read_bundle(write(models))
+
+    def read(a: dict[str, Any], b: dict[str, Any]) -> None:
+        for name, options in (("a", a), ("b", b)):
+            write_spec(models, name, **{**FIELDS, "engine": "neuronx", "neuronx": options})
+        read_members(bundle, models.models, {})
+
+    read({"target": "inf2"}, {"target": "trn1"})
+    read({"target": "trn2"}, {"target": "trn2", "logical_nc_config": 2})
+    with pytest.raises(SpecError, match="have the same target: a inf2 or trn1, b trn2 with logical_nc_config 2"):
+        read({}, {"target": "trn2"})
+    with pytest.raises(SpecError, match=r"the same target: a trn2 with logical_nc_config 1, b trn2 with .* 2"):
+        read({"target": "trn2", "logical_nc_config": 1}, {"target": "trn2"})
+
+
 def test_a_bundle_is_no_single_model(models: Project) -> None:
     with pytest.raises(SpecError, match=r"is a bundle, and this takes a single model; name one of \['a', 'b'\]"):
         read_spec(write(models))
