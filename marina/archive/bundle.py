@@ -80,12 +80,14 @@ def check_device_memory(bundle: Bundle, spec: Spec, artifacts: Sequence[Artifact
         spec: the spec of one of its models.
         artifacts: the artifacts of all its models.
     """
-    memory = engine_of(spec.engine).memory_on(artifacts[0].compiler.get("target", ""))
+    compiler = artifacts[0].compiler
+    memory = engine_of(spec.engine).memory_on(compiler.get("target", ""))
     if memory is None:
         return
     cores = _smallest_group(bundle) if spec.mode == PIPELINE else 1
     sizes = {artifact.name: _graph_bytes(artifact) for artifact in artifacts}
-    needed_bytes, available_bytes = sum(sizes.values()), cores * memory.bytes_a_core
+    physical = memory.physical if memory.physical == 1 else compiler.get("logical_nc_config", memory.physical)
+    needed_bytes, available_bytes = sum(sizes.values()), cores * memory.bytes_a_core / memory.physical * physical
     if needed_bytes > available_bytes:
         sizes_text = ", ".join(f"{name} {size / 1e9:.2f} GB" for name, size in sizes.items())
         raise CompileError(

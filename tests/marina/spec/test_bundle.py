@@ -131,6 +131,8 @@ def test_a_bundle_that_names_files_elsewhere_is_refused(members: Any) -> None:
         ("neuronx", {}, None, (9.0, 6.0), True),
         ("neuronx", {}, None, (9.0, 8.0), False),
         ("neuronx", {"neuronx": {"target": "trn2"}}, None, (9.0, 8.0), True),
+        ("neuronx", {"neuronx": {"target": "trn2", "logical_nc_config": 1}}, None, (9.0, 8.0), False),
+        ("neuronx", {"neuronx": {"target": "inf2", "logical_nc_config": 2}}, None, (9.0, 6.0), True),
         ("torchscript", {}, None, (9.0, 80.0), True),
     ],
 )
