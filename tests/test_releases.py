@@ -18,6 +18,7 @@ from handlers.worker.engines.releases import (
     TARGETS,
     Release,
     minor,
+    release_of,
     runtime_packages,
 )
 from handlers.worker.errors import ArtifactError
@@ -93,6 +94,12 @@ def test_sagemaker_gets_the_release_that_its_hosts_run() -> None:
     page = (ROOT / "docs" / "deploy" / "sagemaker.md").read_text()
     assert INF2_SAGEMAKER.image in page
     assert SAGEMAKER_HOSTS in page
+
+
+def test_a_release_is_known_by_the_version_of_its_wheel_with_a_build() -> None:
+    for release in (INF2, INF2_SAGEMAKER):
+        assert release_of(f"{release.framework}+0e870634") is release_of(release.framework) is release
+    assert release_of(f"{INF2.framework}1") is None
 
 
 def test_the_targets_of_a_spec_are_those_of_the_compiler() -> None:

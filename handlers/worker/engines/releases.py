@@ -94,9 +94,11 @@ INSTALLABLE = INF2 if sys.version_info >= (3, 11) else INF2_SAGEMAKER
 def release_of(framework: str) -> Release | None:
     """The release for Inf2 that a version of torch-neuronx is of; None if Marina knows none.
 
-    Workers take graphs of exactly the version that they have, so no other version counts.
+    Workers take graphs of exactly the version that they have, so no other version counts. Wheels may have the build
+    behind it: 2.9.0.2.15.32035+0e870634.
     """
-    return next((release for release in (INF2, INF2_SAGEMAKER) if release.framework == framework), None)
+    version = framework.partition("+")[0]
+    return next((release for release in (INF2, INF2_SAGEMAKER) if release.framework == version), None)
 
 
 class Pair(NamedTuple):
