@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-BUDGET = 46_800  # raised only by a change that was reviewed for it
+BUDGET = 47_320  # raised only by a change that was reviewed for it
 
 
 def main() -> int:
