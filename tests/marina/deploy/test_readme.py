@@ -37,3 +37,9 @@ def test_a_page_has_commands_for_these_models(archives: list[Archive], tmp_path:
         assert "registry.example.com/models:3" in page
         assert "overlays/cpu/token" in page
         assert "By the plan" not in page
+
+
+def test_the_page_says_how_an_image_is_named(archives: list[Archive], tmp_path: Path) -> None:
+    deploy_kubernetes(archives, tmp_path / "out", f"registry.example.com/models@sha256:{'a' * 64}", 2)
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "change `digest` in `overlays/cpu/kustomization.yaml`" in page
