@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 
@@ -50,6 +51,7 @@ class Calibrated:
         host: what carries the workers.
 
     Attributes:
+        weights_fingerprint: of the weights that the spec names.
         calibrations: each with the folder of its artifact; the newest first.
 
     Raises:
@@ -59,7 +61,7 @@ class Calibrated:
     def __init__(self, spec: Spec, project: Project, host: str) -> None:
         self.spec, self.project, self.host = spec, project, host
         here = machine()["processor"], len(cpu_cores())
-        weights = open_source(spec, project.root).fingerprint()
+        self.weights_fingerprint = open_source(spec, project.root).fingerprint()
         calibrations: list[tuple[Calibration, Path]] = []
         suffix = f".{host}{SUFFIX}"
         for path in (project.artifacts / spec.name).glob(f"*{suffix}"):
@@ -67,7 +69,7 @@ class Calibrated:
             calibration = read_calibration(artifact, host)
             if not calibration or (calibration.machine["processor"], calibration.cores) != here:
                 continue
-            if _has_weights(artifact, weights):
+            if _has_weights(artifact, self.weights_fingerprint):
                 calibrations.append((calibration, artifact))
         if not calibrations:
             with_host = "" if host == DEFAULT_HOST else f" with the host {host}"
@@ -104,7 +106,7 @@ class Calibrated:
         """The newest calibration."""
         return self.calibrations[0][0]
 
-    @property
+    @cached_property
     def max_tokens(self) -> int:
         """The longest shape of the newest artifact: a plan cuts texts to it."""
         _, folder = self.calibrations[0]
@@ -251,12 +253,12 @@ def _device_variants(family: str, model: Calibrated, root: Path) -> Iterator[Var
     worker = next(worker for worker in calibration.workers if worker.cores == 1)
     costs = costs_of(worker, calibration.server, alone=False, client_here=False)
     source = open_source(spec, root)
-    total, weights = source.count_weights(), source.fingerprint()
+    total = source.count_weights()
     megabytes = (WORKER_BYTES + total * GRAPH_BYTES_A_WEIGHT) / 1e6
     measured, memory = False, engine_of(engine).memory_on(family)
     uncertainty = replace(calibration.uncertainty, now=1.0)
     for folder in (root / "build" / "artifacts" / spec.name).glob("*"):
-        if not _has_weights(folder, weights) or not is_complete(folder):
+        if not _has_weights(folder, model.weights_fingerprint) or not is_complete(folder):
             continue
         artifact, times = read_artifact(folder), read_times(folder)
         if artifact.engine == engine and set(times) == set(artifact.shapes) and model.fits(artifact.shapes):

@@ -40,14 +40,11 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], Any]:
             self.spec = self.shapes = self.newest = self
             self.workers: Sequence[WorkerCosts] = [WorkerCosts(1, {}, {}, (1.0,), 0.0, 0.0, 0.0, 0.0)]
             self.server, self.uncertainty = None, CERTAIN
-            self.max_tokens, self.host = 8 * shapes, "direct"
+            self.max_tokens, self.host, self.weights_fingerprint = 8 * shapes, "direct", "now"
             self.listed = lambda: listed
 
         def count_weights(self) -> int:
             return self.weights
-
-        def fingerprint(self) -> str:
-            return "now"
 
         fits = Calibrated.fits
 
